@@ -691,7 +691,7 @@ t.test('every message of a wrong configuration is in messages.txt, and the page 
   const isUpdate = process.env.UPDATE_MESSAGES === '1'
   if (isUpdate && process.env.CI) throw new Error('UPDATE_MESSAGES is not for CI, which must find what has changed.')
   if (isUpdate) writeFileSync(snapshot, text)
-  t.equal(text, readFileSync(snapshot, 'utf8'))
+  t.equal(text, readFileSync(snapshot, 'utf8'), 'messages.txt is out of date: `UPDATE_MESSAGES=1 node scripts/test/unit.js test/messages/messages.test.ts` writes it')
   t.strictSame(told.filter(({ message }) => message === noError).map(({ given }) => given), [labelOf({ secret: undefined, keys: exactOverlap })], 'one second less is a message above')
 
   const places = readdirSync(new URL('lib/', root), { recursive: true, encoding: 'utf8' }).filter((name) => name.endsWith('.ts')).flatMap(placesIn)

@@ -216,7 +216,7 @@ t.test('@fastify/swagger documents the endpoints and leaves guarded routes as th
     [['/login', 'post'], ['/login/me', 'get'], ['/login/refresh', 'post'], ['/login/verify', 'get'], ['/private', 'get']],
     'each operation once'
   )
-  t.strictSame(Object.keys(paths['/login']?.post?.responses ?? {}), ['200', '401'])
+  t.strictSame(Object.keys(paths['/login']?.post?.responses ?? {}), ['200', '400', '401'])
   t.strictSame(Object.keys(paths['/login/verify']?.get?.responses ?? {}), ['200', '400'])
   t.equal(paths['/private']?.get?.summary, 'A private route')
 })

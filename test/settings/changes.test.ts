@@ -296,7 +296,8 @@ t.test('what a changed setting does to those who are logged in is what docs/chan
   const isUpdate = process.env.UPDATE_CHANGES === '1'
   if (isUpdate && process.env.CI) throw new Error('UPDATE_CHANGES is not for CI, which must find what has changed.')
   if (isUpdate) writeFileSync(pagePath, after)
-  t.equal(readFileSync(pagePath, 'utf8'), after)
+  const advice = 'the page is out of date: `UPDATE_CHANGES=1 node scripts/test/unit.js test/settings/changes.test.ts` writes it'
+  t.equal(readFileSync(pagePath, 'utf8'), after, advice)
   t.same(Array.from(after.matchAll(/^<!-- ([\w-]+): generated/gm), ([, name]) => name).sort(), [...lists.keys()].sort(), 'no list is out of date')
 })
 
@@ -359,7 +360,7 @@ t.test('every setting, every option of sessions and every other option is on the
   const options = [...settingNames, ...handlerNames, ...Object.keys(sessionsShape.members).map((name) => `sessions.${name}`), ...others.split(', ')]
   t.ok(options.includes('customClaims'))
   const driven = new Set(changes.flatMap(namesOf))
-  t.same(options.filter((name) => !driven.has(name)), [], 'what changes.ts lacks')
+  t.same(options.filter((name) => !driven.has(name)), [], 'what changes.ts lacks: add an entry')
   t.same([...driven].filter((name) => !options.includes(name)), [], 'what does not exist')
   const page = readFileSync(pagePath, 'utf8')
   t.same(options.filter((name) => !page.includes(`\`${name}\``)), [])

@@ -163,7 +163,7 @@ const withMember = (name: string, value: unknown) => class extends Configuration
 t.test('without options, every setting has the default of the specification, and none is missing', async (t) => {
   const app = await build(t)
   const defaults = Object.fromEntries(Object.entries(table).filter(([name]) => !apart.includes(name)).map(([name, { default: preset }]) => [name, preset]))
-  t.strictSame({ ...app.tokenAuth.settings }, defaults)
+  t.strictSame({ ...app.tokenAuth.settings }, defaults, 'each setting has a row in `table` of this file')
   t.ok(Object.isFrozen(app.tokenAuth.settings), 'they are frozen')
 })
 
