@@ -4,7 +4,7 @@
  */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { HandlerFailed, TokenAuthError } from '../errors.ts'
-import { fillTarget, longestWayBack, returnPath } from '../guards/redirect.ts'
+import { fillTarget, longestWayBack, returnPath, withoutTokens } from '../guards/redirect.ts'
 import { reportRefused, throwRefusal } from '../guards/refuse.ts'
 import { preventStoring } from '../http/caching.ts'
 import { clearTwins } from '../http/old-cookies.ts'
@@ -22,15 +22,18 @@ export const isFormOf = (registration: Registration, { headers, method }: Fastif
   method === 'POST' && takesForms(registration) && formType.test(String(headers['content-type']))
 
 /** Returns the page that a form asks for in its field `next`. @param fallback for a form without one, and for other sites */
-export function nextPage ({ request: { body } }: RequestState, fallback: string): string {
+export function nextPage ({ request: { body }, settings }: RequestState, fallback: string): string {
   const next = ownMemberOf(body, 'next')
-  return typeof next === 'string' && next.length <= longestWayBack ? returnPath(next, fallback) : fallback
+  if (typeof next !== 'string' || next.length > longestWayBack) return fallback
+  const page = returnPath(next, '')
+  // Longer than `next` if that was not percent-encoded: an address that is too long is answered with 431.
+  return page === '' || page.length > longestWayBack ? fallback : withoutTokens(page, settings)
 }
 
 /** Returns the page after a logout: `next`, `loggedOutUrl`, or the login page. */
 export function pageAfterLogout (state: RequestState): string {
   const { loggedOutUrl, loginRedirectUrl } = state.settings
-  return nextPage(state, loggedOutUrl ?? loginRedirectUrl.replace(/[?#].*/, ''))
+  return nextPage(state, loggedOutUrl ?? fillTarget(loginRedirectUrl.replace(/[?#].*/, ''), { next: () => '%2F', reason: () => 'absent' }))
 }
 
 /**

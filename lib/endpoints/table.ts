@@ -76,7 +76,7 @@ const rows = {
     takesRefreshToken: true,
     implement: sessionRefreshEndpoint
   },
-  /** @sessions with a refresh token of any age, an access token, or both | 204, also for a forged refresh token or an ended session. 400 without a token, in header mode. 401 for an invalid access token without a refresh token. 503: the session has ended for this process only, and ends for all as soon as the store is available. In cookie mode, the sessions of both cookies end, and each of these responses clears the cookies */
+  /** @sessions with a refresh token of any age, an access token, or both | 204, also for a forged refresh token or an ended session. 400 without a token, in header mode. 401 for an invalid access token without a refresh token. 503: the session has ended for this process only, and ends for all as soon as the store is available. In cookie mode, the sessions of all its cookies end, and each of these responses clears the cookies */
   logout: {
     name: 'logout',
     method: 'POST',

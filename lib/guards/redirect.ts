@@ -12,7 +12,7 @@ export type Redirect = ((state: RequestState, reply: FastifyReply, refused: unkn
 export const longestWayBack = 2000
 
 /** Removes the query parameters that carry tokens from a URL: a token must not appear in another URL. */
-function withoutTokens (url: string, { queryStringSet, queryStringAccessTokenName, queryStringRefreshTokenName }: Settings): string {
+export function withoutTokens (url: string, { queryStringSet, queryStringAccessTokenName, queryStringRefreshTokenName }: Settings): string {
   const start = url.indexOf('?')
   if (!queryStringSet || start === -1) return url
   const names = [queryStringAccessTokenName, queryStringRefreshTokenName].map(parameterName).join('|')

@@ -8,7 +8,7 @@ import {
 import { invalidToken, Refusal } from '../refusal.ts'
 import type { Settings } from '../settings/schema.ts'
 import type { Headers } from './headers.ts'
-import { readCookie, readParameter } from './pairs.ts'
+import { readCookie, readCookies, readParameter } from './pairs.ts'
 
 export type TokenSource = 'header' | 'cookie' | 'query'
 
@@ -103,18 +103,26 @@ function readAccessTokenCookie (carrier: TokenCarrier, settings: Settings): stri
   return typeof signature === 'string' ? `${value}.${signature}` : signature
 }
 
-/**
- * Returns the refresh token of the cookie, the refusal of a repeated cookie, or undefined if there is none. The cookie is
- * percent-encoded, because `generateRefreshToken` may return any string.
- */
-export function readRefreshTokenCookie (carrier: TokenCarrier, settings: Settings): string | undefined | Refusal {
-  const value = readTokenCookie(carrier, settings.cookieRefreshTokenName)
-  if (typeof value !== 'string' || !value.includes('%')) return value
+/** The cookie of the refresh token is percent-encoded, because `generateRefreshToken` may return any string. */
+function decodeRefreshToken (value: string): string {
+  if (!value.includes('%')) return value
   try {
     return decodeURIComponent(value)
   } catch {
     return value
   }
+}
+
+/** Returns the refresh token of the cookie, the refusal of a repeated cookie, or undefined if there is none. */
+export function readRefreshTokenCookie (carrier: TokenCarrier, settings: Settings): string | undefined | Refusal {
+  const value = readTokenCookie(carrier, settings.cookieRefreshTokenName)
+  return typeof value === 'string' ? decodeRefreshToken(value) : value
+}
+
+/** Returns all refresh tokens in cookies, for a logout: of a cookie that was sent more than once, one may be that of the user. */
+export function readRefreshTokenCookies ({ headers }: TokenCarrier, { cookieSet, cookieRefreshTokenName }: Settings): string[] {
+  const header = cookieSet && Object.hasOwn(headers, 'cookie') ? headers.cookie : undefined
+  return typeof header === 'string' ? readCookies(header, cookieRefreshTokenName).map(decodeRefreshToken) : []
 }
 
 /**

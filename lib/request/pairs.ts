@@ -54,17 +54,32 @@ function findOnly (pattern: RegExp, text: string, separator: string): string | u
 }
 
 /**
+ * RFC 6265 section 5.2 removes spaces and tabs only; `trim()` would also remove a no-break space. A regular expression that
+ * looks for spaces before the end would take quadratic time.
+ */
+function withoutSpacesAtEnd (value: string): string {
+  let end = value.length
+  while (value[end - 1] === ' ' || value[end - 1] === '\t') end--
+  return value.slice(0, end)
+}
+
+/**
  * Returns the value of a cookie as in the Cookie header (RFC 6265 section 4.2.1), without spaces and tabs around it.
  * @returns undefined if the cookie is missing, null if it was sent more than once; most parsers silently keep one
  */
 export function readCookie (header: string, name: string): string | undefined | null {
   const value = findOnly(patternOfCookie(name), header, ';')
-  if (typeof value !== 'string') return value
-  // RFC 6265 section 5.2 removes spaces and tabs only; `trim()` would also remove a no-break space. A regular expression
-  // that looks for spaces before the end would take quadratic time.
-  let end = value.length
-  while (value[end - 1] === ' ' || value[end - 1] === '\t') end--
-  return value.slice(0, end)
+  return typeof value === 'string' ? withoutSpacesAtEnd(value) : value
+}
+
+/** Returns all values of a cookie, also if it was sent more than once, in the order of the header. */
+export function readCookies (header: string, name: string): string[] {
+  const pattern = patternOfCookie(name)
+  pattern.lastIndex = 0
+  return Array.from(header.matchAll(pattern), ({ 0: { length }, index }) => {
+    const end = header.indexOf(';', index + length)
+    return withoutSpacesAtEnd(header.slice(index + length, end === -1 ? header.length : end))
+  })
 }
 
 const percent = 0x25

@@ -1,4 +1,4 @@
-/** Checks before a rotation whether the client is still connected: it must be able to receive the new tokens. */
+/** Checks whether the client is still connected: it must be able to receive the new tokens. */
 import { setImmediate } from 'node:timers/promises'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { memberOf } from '../values.ts'

@@ -201,7 +201,11 @@ export class SessionService {
     } catch (error) {
       if (error instanceof SessionStoreUnavailable) {
         this.refuse(userId, sid)
-        this.ended.endings.add(pairOf(sid, storedUser(userId, this.#settings)), async () => await this.#end(userId, which, reason))
+        const key = pairOf(sid, storedUser(userId, this.#settings))
+        const isWaiting = this.ended.endings.add(key, async () => await this.#end(userId, which, reason))
+        if (!isWaiting) {
+          request?.log.error({ sessionId: sid }, 'Too many ended sessions wait for the session store. This one has ended for this process only.')
+        }
       }
       throw error
     }

@@ -12,6 +12,7 @@ import { extractRefreshToken } from '../request/extract.ts'
 import type { RequestState } from '../request/state.ts'
 import { secondsNow } from '../token/claims.ts'
 import type { LoginFacts } from '../../types/sessions.ts'
+import { hasNoConnection } from './connection.ts'
 import { claimsFrom, factsOf } from './login-facts.ts'
 import { newSessionId } from './refresh-token.ts'
 import type { SessionService } from './service.ts'
@@ -39,11 +40,13 @@ interface Login {
 }
 
 /** OWASP ASVS 5 section 7.2.4: a login ends the old session of the browser. A failure is only logged, as the new session is stored. */
-async function endReplaced ({ sessions, state: { settings }, request }: Login, sid: string): Promise<void> {
+async function endReplaced ({ sessions, state: { settings }, request, reply }: Login, sid: string): Promise<void> {
   const found = extractRefreshToken(request.raw, settings)
   if (found === undefined || found instanceof Refusal || found.source !== 'cookie') return
   const old = sessions.read(found.token)
   if (old === undefined || old.sid === sid) return
+  // A browser that does not receive the new cookies keeps the old ones.
+  if (isAnswered(request, reply) || await hasNoConnection(request, reply)) return
   try {
     await sessions.end(old.userId, { sid: old.sid }, 'replaced', request)
   } catch (error) {

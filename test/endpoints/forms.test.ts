@@ -4,7 +4,7 @@ import Fastify, { type FastifyInstance, type LightMyRequestResponse } from 'fast
 import t, { type Test } from 'tap'
 import tokenAuth, { AuthenticationFailed, returnPath, TokenAuthError, type TokenAuthOptions } from '../../lib/index.ts'
 import { attack } from '../../lib/testing.ts'
-import { authenticate, bearer, build, caseOf, holdTimers, host, otherSecret, payloadOf, refreshStore, secret, together } from '../helper.ts'
+import { authenticate, bearer, build, caseOf, holdTimers, host, otherSecret, payloadOf, refreshStore, secret, together, warnings } from '../helper.ts'
 import { issue, trusted } from '../authorities/issuers.ts'
 import { cookiesOf, jar, sessionEvents, started, WatchedStore } from '../sessions/helper.ts'
 
@@ -68,7 +68,7 @@ t.test('the next page is always one of this site', async (t) => {
   const hostile = [
     '//evil.example', '/\\evil.example', '\\/evil.example', '/\t/evil.example', '/\n/evil.example', '\t//evil.example', 'https://evil.example', 'HTTPS:evil.example', 'javascript:alert(1)',
     'data:text/html,x', ' /reports', '/%09/evil.example\t', '///evil.example', '/./\\evil.example', '/..//evil.example', '/.//evil.example', 'reports', '', '.', '/\u0000', '/a\r\nset-cookie: x=1',
-    '/' + 'a'.repeat(2000), 'http:/evil.example', '/\\/evil.example', '//', '/\\', 'blob:https://evil.example/x', '@evil.example', ':80', '/\u007f'
+    '/' + 'a'.repeat(2000), 'http:/evil.example', '/\\/evil.example', '//', '/\\', 'blob:https://evil.example/x', '@evil.example', ':80', '/\u007f', '/' + '\u65e5'.repeat(300)
   ]
   for (const next of hostile) {
     for (const fields of [{ ...credentials, next }, { next }]) {
@@ -114,6 +114,20 @@ t.test('a form of 8,000 fields costs no more than any other body of its size', a
     }
   }
   t.ok(times.many < times.one + 50_000, caseOf(times))
+})
+
+t.test('the next page has no token in its address, also where a form is refused', async (t) => {
+  warnings(t, 'W05')
+  const { app } = await withForms(t, { queryStringSet: true })
+  const next = '/reports?a=1&access_token=x.y.z&refresh_token=r'
+  t.same(place(await submit(app, '/auth', { ...credentials, next })), [303, '/reports?a=1'])
+  t.same(place(await submit(app, '/auth', { next })), [303, '/login?next=%2Freports%3Fa%3D1&reason=refused'])
+  t.same(place(await submit(app, '/auth/logout', { next })), [303, '/reports?a=1'])
+})
+
+t.test('a logout leads to the login page also where its path has the placeholders', async (t) => {
+  const { app } = await withForms(t, { loginRedirectUrl: '/login/{reason}?next={next}' })
+  t.same(place(await submit(app, '/auth/logout', {})), [303, '/login/absent'])
 })
 
 // Promise: specification/forms-logout

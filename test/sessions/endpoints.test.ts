@@ -420,6 +420,27 @@ t.test('a logout in header mode with a refresh token does not look at the access
   t.same(store.taken(), ['end'])
 })
 
+t.test('a logout in cookie mode with a refresh cookie that came twice ends the sessions of both, for one may be planted', async (t) => {
+  const { app, store } = await withSessions(t, { cookieSet: true })
+  const planted = await started(app, 'grace', 'hopper')
+  const out = async (cookie: string) => await app.inject({ method: 'POST', url: '/auth/logout', headers: { cookie, 'sec-fetch-site': 'same-origin' } })
+  const isAlive = async ({ refresh_token: token }: Tokens) => (await refresh(app, token, { cookie: `refresh_token=${token}` })).statusCode === 200
+  for (const access of ['', '; access_token=a', '; access_token=a; access_token=b']) {
+    for (const isFirst of [true, false]) {
+      const own = await started(app)
+      const twins = [own.refresh_token, planted.refresh_token].map((token) => `refresh_token=${token}`)
+      assert.equal((await out((isFirst ? twins : twins.toReversed()).join(' ; ') + access)).statusCode, 204, caseOf(access, isFirst))
+      assert.equal(await isAlive(own), false, caseOf(access, isFirst))
+    }
+  }
+  t.equal(await isAlive(planted), false)
+  const many: string[] = []
+  for (let count = 0; count < 10; count++) many.push((await started(app)).refresh_token)
+  store.taken()
+  await out([...many, ...many].map((token) => `refresh_token=${token}`).join('; '))
+  t.same(store.taken(), Array(8).fill('end'), 'a limited number')
+})
+
 t.test('a logout in cookie mode takes the refresh token of its body where there is no cookie, and not in the place of cookies that came twice', async (t) => {
   const { app, store } = await withSessions(t, { cookieSet: true })
   const out = async (cookie: string, { refresh_token: refreshToken }: Tokens) => await app.inject({ method: 'POST', url: '/auth/logout', headers: { cookie, 'sec-fetch-site': 'same-origin' }, payload: { refresh_token: refreshToken } })

@@ -514,6 +514,28 @@ async function abandoned (t: Test, server: FastifyServerOptions = {}) {
   return { app, store, port, isBegun, isDone, stopWaiting: () => { isWaiting = false } }
 }
 
+t.test('a login whose client has closed the connection does not end the session of the cookie that the browser keeps', async (t) => {
+  for (const isGone of [true, false]) {
+    const { app } = await withSessions(t, {
+      cookieSet: true,
+      authenticate: ({ raw: { socket }, headers: { host } }) => {
+        if (isGone && host === 'x') socket.destroy()
+        return { user_id: 1 }
+      }
+    })
+    const port = await listen(app)
+    const { refresh_token: token } = await started(app)
+    const events = sessionEvents(t)
+    const socket = connect(port, '127.0.0.1')
+    const closed = new Promise((resolve) => { socket.on('error', () => {}).resume().once('close', resolve) })
+    socket.write(`POST /auth HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncookie: refresh_token=${token}\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}`)
+    await closed
+    for (let turns = 0; turns < 20; turns++) await turn()
+    assert.deepEqual(events.map(({ type }) => type), isGone ? ['started'] : ['started', 'ended'], caseOf(isGone))
+    assert.equal((await refresh(app, token, { cookie: `refresh_token=${token}` })).statusCode, isGone ? 200 : 401, caseOf(isGone))
+  }
+})
+
 // Promise: sessions/connection-closes-before
 t.test('a refresh whose connection closed before the rotation rotates nothing, over HTTP/1.1 and over HTTP/2', async (t) => {
   for (const version of [1, 2]) {

@@ -90,6 +90,21 @@ t.test('a store names the confirmations that it could not write, and only they a
   t.same(told, ['a,b,c', 'b,d'])
 })
 
+t.test('a logout that cannot wait for the store, because too many do, is an error in the log', async (t) => {
+  const lines: Array<{ level: number, msg: string, sessionId?: string }> = []
+  const { app, store } = await withSessions(t, {}, { logger: { level: 'error', stream: { write: (line: string) => { lines.push(JSON.parse(line)) } } } })
+  for (const isFull of [false, true]) {
+    const { access_token: accessToken, refresh_token: refreshToken } = await started(app)
+    if (isFull) t.intercept(Outbox.prototype, 'add', { value: () => false, configurable: true })
+    store.fail(new Error('down'), ['end'])
+    t.equal((await logout(app, refreshToken)).statusCode, 503)
+    store.fail(null)
+    const told = lines.splice(0).filter(({ msg }) => msg.startsWith('Too many'))
+    t.match(told, isFull ? [{ level: 50, sessionId: payloadOf(accessToken).sid }] : [])
+    t.equal(told.length, isFull ? 1 : 0)
+  }
+})
+
 t.test('10,000 wait at most, and what is not taken is not said to be', async (t) => {
   const outbox = new Outbox<number>({ atOnce: 10_000, failed: '', recovered: '', send: async () => {} })
   for (let item = 0; item < 10_000; item++) assert.ok(outbox.add(String(item), item), caseOf(item))
