@@ -3,4 +3,4 @@ import { spawnSync } from 'node:child_process'
 import { installNode } from './nodes.js'
 
 const [line, ...args] = process.argv.slice(2)
-process.exitCode = spawnSync(installNode(line), args, { stdio: 'inherit' }).status ?? 1
+process.exitCode = spawnSync(await installNode(line), args, { stdio: 'inherit' }).status ?? 1

@@ -70,8 +70,7 @@ if (files.length === 0) throw new Error('No test knows the public API alone.')
 const folder = mkdtempSync(join(realpathSync(tmpdir()), 'test-nodes-'))
 try {
   const args = installPackage(folder)
-  for (const line of lines) {
-    const node = installNode(line)
+  for (const node of await Promise.all(lines.map(installNode))) {
     const version = execFileSync(node, ['--version'], { encoding: 'utf8' }).trim()
     console.log(`Node.js ${version}`)
     await runAll(files, { node, args })

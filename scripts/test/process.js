@@ -1,14 +1,12 @@
 /**
- * Runs test files in this process, one after the other: each becomes a subtest of the root of tap, named by its path. A
- * process that starts costs more than most files do.
+ * Runs the test files that scripts/test/run.js names, in this process, one after the other: each becomes a subtest of the root
+ * of tap, named by its path.
  */
 import { register } from 'node:module'
 import { resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import fc from 'fast-check'
 
-// tap names folders of tests after the arguments.
-const files = process.argv.splice(2)
 const { default: root } = await import('tap')
 // After tap was loaded, whose many modules would pass through the hooks as well.
 if (!process.features.typescript) register('../../test/typescript-hooks.mjs', import.meta.url)
@@ -22,11 +20,15 @@ fc.configureGlobal({ seed: Number(process.env.FC_SEED ?? 1) })
 const methods = ['test', 'teardown', 'beforeEach', 'fail']
 const own = Object.fromEntries(methods.map((name) => [name, root[name].bind(root)]))
 
-for (const file of files) {
-  own.test(file, async (t) => {
+process.on('message', async (file) => {
+  if (file === 'end') return process.disconnect()
+  await own.test(file, async (t) => {
     for (const name of methods) root[name] = t[name].bind(t)
     Object.defineProperty(root, 'jobs', { configurable: true, get: () => t.jobs, set: (jobs) => { t.jobs = jobs } })
     t.teardown(() => { Object.assign(root, own) })
     await import(pathToFileURL(resolve(file)).href)
   })
-}
+  process.send('ended')
+  // tap lets the process end while it waits for a message.
+  process.channel.ref()
+})

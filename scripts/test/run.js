@@ -1,6 +1,7 @@
 /**
  * Runs test files: several in one process, one after the other, and two processes at once. A process that starts costs more
- * than most files do. See CONTRIBUTING.md for the commands.
+ * than most files do. Each gets its next file when it has ended one, so that all end at about the same time. See
+ * CONTRIBUTING.md for the commands.
  */
 import { spawn } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
@@ -13,7 +14,7 @@ const root = fileURLToPath(new URL('../..', import.meta.url))
 export const report = fileURLToPath(new URL('../../node_modules/.cache/tests.json', import.meta.url))
 
 /**
- * How many processes run at once, how many files one of them runs, in milliseconds after what silence it hangs, in what folder
+ * How many processes run at once, how many files one of them runs at most, in milliseconds after what silence it hangs, in what folder
  * it runs, and whether nothing is printed.
  */
 const defaults = { jobs: 2, filesInProcess: 12, longestSilence: 300_000, root, isQuiet: false }
@@ -35,12 +36,10 @@ export const testFiles = (folder) => all.filter((file) => folder === undefined ?
 /** The test files that `npm run test:quick` leaves out, because they begin with the line `// @slow`. */
 export const isSlow = (file) => isMarked(file, 'slow')
 
-/** The files for each process: first those that have one for themselves, which take longest. */
-function processes (files, filesInProcess) {
-  const groups = files.filter((file) => isMarked(file, 'alone')).map((file) => [file])
-  const others = files.filter((file) => !isMarked(file, 'alone'))
-  for (let start = 0; start < others.length; start += filesInProcess) groups.push(others.slice(start, start + filesInProcess))
-  return groups
+/** Files in the order in which they begin: first those that have a process for themselves, which take longest, then those that are slow. */
+const inOrder = (files) => {
+  const rank = (file) => isMarked(file, 'alone') ? 0 : isSlow(file) ? 1 : 2
+  return files.map((file) => ({ file, rank: rank(file) })).sort((a, b) => a.rank - b.rank).map(({ file }) => file)
 }
 
 /** Counts the checks of a file, and collects those that fail and the reasons of what is skipped. */
@@ -65,12 +64,13 @@ function print (result) {
 // A process that is ended by a signal has no event 'exit', and its children would go on.
 for (const [signal, code] of [['SIGINT', 130], ['SIGTERM', 143]]) process.once(signal, () => process.exit(code))
 
-/** Runs files in one process. Resolves with a result for each. */
-function runProcess (files, { node = process.execPath, args = [], env = {}, root, longestSilence, isQuiet }) {
+/** Runs files in one process, which takes them from those that are left. Resolves with a result for each. */
+function runProcess (left, { filesInProcess, node = process.execPath, args = [], env = {}, root, longestSilence, isQuiet }) {
   const show = (result) => { if (!isQuiet) print(result) }
-  const results = new Map(files.map((file) => [file, { file, tests: [], passed: 0, failures: [], skipped: [], time: 0 }]))
-  const child = spawn(node, [...args, join(root, 'scripts/test/process.js'), ...files], {
-    cwd: root, detached: process.platform !== 'win32', stdio: ['ignore', 'pipe', 'pipe'], env: { ...process.env, TAP_TIMEOUT: '0', ...env }
+  const limit = isMarked(left[0], 'alone') ? 1 : filesInProcess
+  const results = new Map()
+  const child = spawn(node, [...args, join(root, 'scripts/test/process.js')], {
+    cwd: root, detached: process.platform !== 'win32', stdio: ['ignore', 'pipe', 'pipe', 'ipc'], env: { ...process.env, TAP_TIMEOUT: '0', ...env }
   })
   let errors = ''
   const kill = () => { try { process.kill(process.platform === 'win32' ? child.pid : -child.pid, 'SIGKILL') } catch {} }
@@ -79,7 +79,21 @@ function runProcess (files, { node = process.execPath, args = [], env = {}, root
   child.stdout.on('data', () => silence.refresh())
   child.stderr.setEncoding('utf8').on('data', (text) => { errors += text })
   const parser = new Parser()
-  const open = new Set(files)
+  const open = new Set()
+  const give = () => {
+    const file = left.shift()
+    results.set(file, { file, tests: [], passed: 0, failures: [], skipped: [], time: 0 })
+    open.add(file)
+    // A process that has just ended does not get it: then the file has failed.
+    child.send(file, () => {})
+  }
+  give()
+  child.on('message', (message) => {
+    // tap has messages of its own.
+    if (message !== 'ended') return
+    if (left.length > 0 && results.size < limit) give()
+    else child.send('end', () => {})
+  })
   parser.on('child', (file) => {
     const result = results.get(file.name)
     if (result === undefined) return
@@ -121,10 +135,10 @@ function runProcess (files, { node = process.execPath, args = [], env = {}, root
 /** Runs test files. Resolves with a result for each: its checks that passed and failed, what it skipped, its time in milliseconds. */
 export async function run (files, given = {}) {
   const options = { ...defaults, ...given }
-  const left = processes(files, options.filesInProcess)
+  const left = inOrder(files)
   const results = []
   await Promise.all(Array.from({ length: options.jobs }, async () => {
-    for (let group = left.shift(); group !== undefined; group = left.shift()) results.push(...await runProcess(group, options))
+    while (left.length > 0) results.push(...await runProcess(left, options))
   }))
   return results
 }

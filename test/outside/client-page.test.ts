@@ -8,7 +8,7 @@ import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
 import tokenAuth, { AuthenticationFailed, type TokenAuthOptions } from '../../lib/index.ts'
-import { openBrowser, skip } from './browser.ts'
+import { openChromium, skip } from './browser.ts'
 import { authenticate, host, listen, now, secret, setClock, shownUsers, together, warnings } from '../helper.ts'
 import { programsIn, programWith, run } from '../programs.ts'
 
@@ -31,7 +31,7 @@ const script = ts.transpileModule(readFileSync(new URL('../../lib/client.ts', im
   compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext }
 }).outputText
 const serving = programWith(programs, 'sendFile')
-const browser = openBrowser(t)
+const browser = openChromium(t)
 const recipe = programsIn(read('recipes/single-page-app.md'))
 
 /** The examples call the field `name`, as the README does. */

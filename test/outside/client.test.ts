@@ -4,13 +4,13 @@ import cors from '@fastify/cors'
 import type { BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import type { TokenAuthOptions } from '../../lib/index.ts'
-import { openBrowser, skip } from './browser.ts'
+import { openChromium, skip } from './browser.ts'
 import { host, listen, now, setClock, users } from '../helper.ts'
 import { cookieOptions, later, script, service, type Service } from '../tabs.ts'
 
 const [ada] = users
 
-const browser = openBrowser(t)
+const browser = openChromium(t)
 
 interface Visit extends Service { context: BrowserContext, open: () => Promise<Page> }
 

@@ -5,7 +5,7 @@ import type { BrowserContext, Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
 import tokenAuth, { type TokenAuthOptions } from '../../lib/index.ts'
-import { openBrowser, skip } from './browser.ts'
+import { openChromium, skip } from './browser.ts'
 import { authenticate, host, listen, now, secret, setClock, together, users } from '../helper.ts'
 import { sessionEvents } from '../sessions/helper.ts'
 
@@ -14,7 +14,7 @@ const script = ts.transpileModule(readFileSync(new URL('../../lib/client.ts', im
   compilerOptions: { target: ts.ScriptTarget.ES2022, module: ts.ModuleKind.ESNext }
 }).outputText
 
-const browser = openBrowser(t)
+const browser = openChromium(t)
 
 interface Visit {
   readonly context: BrowserContext

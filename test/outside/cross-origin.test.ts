@@ -5,11 +5,11 @@ import Fastify from 'fastify'
 import type { Page } from 'playwright-core'
 import t, { type Test } from 'tap'
 import { type TokenAuthOptions } from '../../lib/index.ts'
-import { openBrowser, skip } from './browser.ts'
+import { openChromium, skip } from './browser.ts'
 import { host, listen, refusal, warnings } from '../helper.ts'
 
 /** Names below `test` lead to this machine. To Chromium they are no secure contexts, so that it sends no Sec-Fetch-Site to them. */
-const browser = openBrowser(t, '--host-resolver-rules=MAP *.test 127.0.0.1')
+const browser = openChromium(t, '--host-resolver-rules=MAP *.test 127.0.0.1')
 
 const submit = (address: string, field = '') => `{
   const form = document.createElement('form')

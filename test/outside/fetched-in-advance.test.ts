@@ -3,10 +3,10 @@ import type { FastifyReply } from 'fastify'
 import t, { type Test } from 'tap'
 import tokenAuth from '../../lib/index.ts'
 import { authenticate, host, listen, secret, users } from '../helper.ts'
-import { openBrowser, skip } from './browser.ts'
+import { openChromium, skip } from './browser.ts'
 import { until } from './stores/process.ts'
 
-const browser = openBrowser(t)
+const browser = openChromium(t)
 
 const show = (reply: FastifyReply, body: string) => reply.type('text/html').send(`<!doctype html><title>page</title><link rel="icon" href="data:,">${body}`)
 
