@@ -7,7 +7,7 @@ export const executablePath = process.env.CHROMIUM_PATH ??
 
 /**
  * Chromium without what surrounds a page, which playwright starts for pages without windows, too: half of the processor time.
- * It keeps no pages to go back to and no cookies of other sites apart. Without it, Chromium itself.
+ * It does not block the cookies of other sites. Without it, Chromium itself.
  */
 export const shellPath = process.env.CHROMIUM_SHELL_PATH ??
   ['/usr/bin/chromium-headless-shell'].find((path) => existsSync(path)) ?? executablePath

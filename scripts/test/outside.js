@@ -7,7 +7,7 @@ import { runAll, testFiles } from './run.js'
 
 const names = process.argv.slice(2)
 // Many of them wait for other processes.
-await runAll(names.length > 0 ? names : testFiles('outside'), { jobs: 3, filesInProcess: 3 })
+await runAll(names.length > 0 ? names : testFiles('outside'), { jobs: 3, filesInProcess: 6 })
 if (names.length === 0) {
   const { status } = spawnSync(process.execPath, ['node_modules/typescript-7/bin/tsc', '-p', 'test/outside'], { stdio: 'inherit' })
   if (status !== 0) process.exitCode = 1

@@ -17,7 +17,7 @@ export const report = fileURLToPath(new URL('../../node_modules/.cache/tests.jso
  * How many processes run at once, how many files one of them runs at most, in milliseconds after what silence it hangs, in what folder
  * it runs, and whether nothing is printed.
  */
-const defaults = { jobs: 2, filesInProcess: 12, longestSilence: 300_000, root, isQuiet: false }
+const defaults = { jobs: 2, filesInProcess: 24, longestSilence: 300_000, root, isQuiet: false }
 
 /** The folders of tests with commands of their own. */
 const apart = ['outside', 'limits']
@@ -135,11 +135,14 @@ function runProcess (left, { filesInProcess, node = process.execPath, args = [],
 /** Runs test files. Resolves with a result for each: its checks that passed and failed, what it skipped, its time in milliseconds. */
 export async function run (files, given = {}) {
   const options = { ...defaults, ...given }
-  const left = inOrder(files)
+  const waiting = inOrder(files.filter((file) => isMarked(file, 'waits')))
+  const others = inOrder(files.filter((file) => !isMarked(file, 'waits')))
   const results = []
-  await Promise.all(Array.from({ length: options.jobs }, async () => {
-    while (left.length > 0) results.push(...await runProcess(left, options))
-  }))
+  const runAllOf = async (...lists) => {
+    for (const left of lists) while (left.length > 0) results.push(...await runProcess(left, options))
+  }
+  // Files that wait most of the time leave the processor to the others.
+  await Promise.all([runAllOf(waiting), ...Array.from({ length: options.jobs }, () => runAllOf(others, waiting))])
   return results
 }
 

@@ -1,3 +1,4 @@
+// @waits
 /** A tab that is closed while the client refreshes, in a real browser: whoever comes back later is still logged in. */
 import { readFileSync } from 'node:fs'
 import { setTimeout as wait } from 'node:timers/promises'

@@ -1,4 +1,4 @@
-// @alone @slow
+// @alone @waits @slow
 /** The state of the client for browsers: `user`, `subscribe`, `load` and `token`, and what tabs, Back and servers do to it. */
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'

@@ -1,3 +1,4 @@
+// @slow
 /** The examples of the guides in the hands of somebody who writes TypeScript: JavaScript without annotations compiles there, too. */
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'

@@ -1,4 +1,4 @@
-// @slow
+// @waits @slow
 import t from 'tap'
 import { sessionStoreTests, type SessionStoreTestOptions } from '../../lib/testing.ts'
 import { brokenStores, interrupt, RemoteStore, SlowStore, TableStore } from '../fixtures/broken-stores.ts'

@@ -1,4 +1,4 @@
-// @alone
+// @alone @waits
 /** The store in Redis keeps the contract of stores with each client, on one server and on a cluster. */
 import { Cluster as IovalkeyCluster, Redis as Iovalkey } from 'iovalkey'
 import { Cluster, Redis } from 'ioredis'

@@ -1,4 +1,4 @@
-// @alone
+// @alone @waits
 /** What a store in a Redis Cluster does while one of its servers cannot be reached. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { Cluster } from 'ioredis'

@@ -1,3 +1,4 @@
+// @waits
 /** What becomes of sessions when a real server crashes, hangs, fails over, or is restored from a backup. */
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'

@@ -1,4 +1,4 @@
-// @alone
+// @alone @waits
 /** Connections that are open and dead, as behind a proxy or a NAT that has forgotten them: new connections work. */
 import { setTimeout as wait } from 'node:timers/promises'
 import { Cluster, Redis } from 'ioredis'

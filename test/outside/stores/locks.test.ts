@@ -1,3 +1,4 @@
+// @waits
 /** What the store in PostgreSQL does when it has to wait for a row that another transaction has locked, and what it feeds again. */
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'

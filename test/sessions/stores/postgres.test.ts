@@ -1,4 +1,4 @@
-// @alone @slow
+// @alone @waits @slow
 /** The store in PostgreSQL keeps the contract of stores with each client. */
 import fastifyPostgres from '@fastify/postgres'
 import { PGlite } from '@electric-sql/pglite'

@@ -1,4 +1,4 @@
-// @slow
+// @waits @slow
 /** The store in Redis keeps the contract of stores. test/outside/stores/ has further clients, and clusters. */
 import { Redis } from 'ioredis'
 import { createClient } from 'redis'
